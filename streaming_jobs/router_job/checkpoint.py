@@ -1,7 +1,7 @@
 """Reads a router's checkpoint, and tells whether this build can go on from there.
 
     version.json             the format of all this, and the build that began it
-    lock, jvm, standby       see `lock`
+    lock, jvm, standby, …    see `lock`
     counts/                  see `counts`
     ids/lane-0/1200          see `id_log`, and `snapshot` for ids/carried-0
     lane-0/offsets/12        where batch 12 ends, in the raw log
@@ -84,6 +84,20 @@ def committed_offsets(lane: Path) -> dict[int, int]:
 def last_commit(lane: Path) -> int | None:
     """Returns the number of the last committed batch of a lane."""
     return max((int(file.name) for file in (lane / "commits").glob("[0-9]*") if file.name.isdigit()), default=None)
+
+
+def take_back(lane: Path, batch: int | None, partition: int) -> int:
+    """Takes back what was committed behind a batch, as if that had never ended. Returns where the last batch ended.
+
+    The state keeps files of those batches that nothing names any more: each run of a batch gives its files new names.
+    """
+    ended_at = committed_offsets(lane).get(partition, 0)
+    for folder in ("commits", "offsets"):  # an offset without its commit is of a batch that never ended
+        for file in (lane / folder).glob("[0-9]*"):
+            if file.name.isdigit() and int(file.name) > (-1 if batch is None else batch):
+                file.unlink()
+                file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    return ended_at
 
 
 def last_commit_time(lane: Path) -> float:

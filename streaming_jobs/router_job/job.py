@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from kafka import KafkaConsumer, TopicPartition
@@ -25,9 +26,20 @@ from gateway.local.class_archive import wait_for_rest
 from gateway.observability.management import Checks, Management
 from gateway.observability.spans import check_spans
 from streaming_jobs.router_job.checkpoint import claim
+from streaming_jobs.router_job.gate import Gate
+from streaming_jobs.router_job.hand_over import EarlyLanes, wait_for_standby
 from streaming_jobs.router_job.jvm import JvmMetrics
-from streaming_jobs.router_job.lane import BACKLOG_RECORDS, Lane, lane_folder, lane_name
-from streaming_jobs.router_job.lock import STANDS_BY, CheckpointLock, JvmLock
+from streaming_jobs.router_job.lane import BACKLOG_RECORDS, Beginning, Lane, lane_folder, lane_name
+from streaming_jobs.router_job.lock import (
+    BEGINS,
+    LEAVES,
+    READY,
+    STANDS_BY,
+    WAIT_SECONDS,
+    CheckpointLock,
+    JvmLock,
+    is_held,
+)
 from streaming_jobs.router_job.metrics import RouterMetrics
 from streaming_jobs.router_job.observer import Observer
 from streaming_jobs.router_job.orderly_stop import end_batches
@@ -103,6 +115,7 @@ class Router:
         self._settings = ConfigWatch(config, time.monotonic)
         self._raw = RawBounds(config)
         self._lanes: list[Lane] = []
+        self._early: EarlyLanes | None = None
         self._has_ended = threading.Event()
         """Some query has ended since the queries were looked at last."""
         self._registry = CollectorRegistry()
@@ -121,10 +134,10 @@ class Router:
         for warning in self._config.warnings():
             log.warning("%s", warning)
         load_trust(self._config.trust, entry=self._config.identity.key)
-        with CheckpointLock(self._checkpoint) as lock:
+        with CheckpointLock(self._checkpoint) as lock, TemporaryDirectory(prefix="meshgate-gates-") as gates:
             if not self._config.router.standby:
                 lock.take()
-            spark = None if lock.take_if_free() else self._stand_by(lock, stop)
+            spark = None if lock.take_if_free() else self._stand_by(lock, Path(gates), stop)
             if not stop.is_set():
                 self._serve(lock, stop, spark)
             elif spark is not None:
@@ -134,7 +147,7 @@ class Router:
         """Reads the configuration again. SIGHUP calls this."""
         self._settings.ask()
 
-    def _stand_by(self, lock: CheckpointLock, stop: threading.Event) -> SparkSession:
+    def _stand_by(self, lock: CheckpointLock, gates: Path, stop: threading.Event) -> SparkSession:
         """Does all that can be done beside the router that routes, and waits until that one is gone, or for `stop`.
 
         Once warm it counts as ready. It exports no metrics: what workers have counted is the other router's.
@@ -154,11 +167,41 @@ class Router:
                 sign.wait(stop)
                 lacks.clear()
                 log.info("standing by: warm, and waiting for the checkpoint's lock")
+                while not lock.take_if_free() and not stop.wait(WAIT_SECONDS):
+                    if is_held(self._checkpoint, LEAVES):
+                        self._begin_early(spark, lock, gates, stop)
+                        break
+                sign.release()
+            with CheckpointLock(self._checkpoint, READY) as ready:
+                if self._early is not None:
+                    ready.wait(stop)
                 lock.wait(stop)
             return spark
         finally:
             if management is not None:
                 management.stop()
+
+    def _begin_early(self, spark: SparkSession, lock: CheckpointLock, gates: Path, stop: threading.Event) -> None:
+        """Begins the lanes behind gates, and waits until they are ready, or the router that leaves is gone.
+
+        It is no fault if this fails: the lanes then start when that one is gone.
+        """
+        begins = JvmLock(spark, self._checkpoint, BEGINS)
+        if not begins.take_if_free():
+            return
+        early = EarlyLanes(self._folders(), gates, begins)
+        try:
+            if is_held(self._checkpoint, LEAVES):
+                early.start(partial(self._start_lane, spark))
+                with probe_sender(self._config) as wake:
+                    wake()  # a worker comes to its gate with a record
+                while not (early.are_ready() or lock.take_if_free() or stop.wait(WAIT_SECONDS)):
+                    pass
+                self._early = early
+        except Exception as failed:  # whatever Spark or a broker may say
+            log.info("the lanes are not begun early: %s", failed)
+        if self._early is None or stop.is_set():
+            early.stop()
 
     def _management(self, registry: CollectorRegistry, checks: Checks) -> Management:
         return Management(
@@ -222,34 +265,57 @@ class Router:
         if archive_classes():
             log.info("the class archive is written: the next start is faster")
 
+    def _folders(self) -> list[Path]:
+        return [lane_folder(self._config, number) for number in range(self._config.lanes)]
+
+    def _start_lane(
+        self, spark: SparkSession, number: int, gate: Gate | None = None, *, only_commits: bool = False
+    ) -> Lane:
+        return Lane(
+            self._config,
+            spark,
+            number,
+            raw=self._raw,
+            processed=partial(self._metrics.processed, number),
+            beginning=Beginning(self._accepts_loss, only_commits, gate),
+        )
+
     def _start_lanes(self, spark: SparkSession, stop: threading.Event) -> None:
-        folders = [lane_folder(self._config, number) for number in range(self._config.lanes)]
-
-        def start(number: int, *, only_commits: bool = False) -> Lane:
-            return Lane(
-                self._config,
-                spark,
-                number,
-                raw=self._raw,
-                processed=partial(self._metrics.processed, number),
-                accepts_loss=self._accepts_loss,
-                only_commits=only_commits,
-            )
-
+        folders = self._folders()
         forget_carried(self._checkpoint, time.time())
         # Partitions were added: the lanes must know what the others let pass.
         begun = begun_lanes(self._checkpoint, folders)
+        for number in range(len(folders)):
+            self._metrics.lane_started(lane_name(number), number)
+        if self._open_early(begun):
+            return
         if must_carry_over(folders) and not self._carry_over_files(begun):
-            committing = [start(number, only_commits=True) for number in begun]
+            committing = [self._start_lane(spark, number, only_commits=True) for number in begun]
             while not all(lane.has_committed() for lane in committing):
                 if stop.wait(WATCH_SECONDS):
                     return
             carry_over_state(spark, self._checkpoint, folders)
-        for number, folder in enumerate(folders):
+        for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
-            self._metrics.lane_started(lane_name(number), number)
         with ThreadPoolExecutor() as beside:
-            self._lanes += beside.map(start, range(len(folders)))
+            self._lanes += beside.map(partial(self._start_lane, spark), range(len(folders)))
+
+    def _open_early(self, begun: Mapping[int, int]) -> bool:
+        """Lets the lanes route that were begun while the other router routed. Returns False if there are none."""
+        if self._early is None:
+            return False
+        try:
+            self._early.check()
+            routed_to = {number: offset for number, offset in begun.items() if number in self._early.begun}
+            if self._early.adds_lanes and not self._carry_over_files(routed_to):
+                raise SetupError("the files of ids do not hold")
+        except SetupError as failed:
+            log.info("the lanes that were begun early begin again: %s", failed)
+            self._early.stop()
+            return False
+        self._lanes += self._early.open()
+        log.info("the lanes were begun early, and go on where those of the other router ended")
+        return True
 
     def _carry_over_files(self, begun: Mapping[int, int]) -> bool:
         """Carries over without a query, unless much has piled up: that is routed first. On executors a worker of the
@@ -263,15 +329,23 @@ class Router:
     def _end_lanes(self, spark: SparkSession) -> None:
         """Lets the open real-time batches end with a commit, and stops all queries.
 
-        It keeps Spark from telling at length that it stops.
+        With a warm standby a commit comes before, from which that one begins its lanes (see `hand_over`). It keeps
+        Spark from telling at length that it stops.
         """
-        commits = {lane: lane.last_commit() for lane in self._lanes if lane.is_realtime and lane.failure() is None}
-        if commits:
-            waking = probe_sender(self._config)
-            end_batches(spark, waking, lambda: all(lane.last_commit() != before for lane, before in commits.items()))
+        has_standby = is_held(self._checkpoint, STANDS_BY)
+        if not (has_standby and self._commit(spark)) or wait_for_standby(self._checkpoint):
+            self._commit(spark)
         spark.sparkContext.setLogLevel("OFF")
         with ThreadPoolExecutor() as beside:
             list(beside.map(Lane.stop, self._lanes))
+
+    def _commit(self, spark: SparkSession) -> bool:
+        """Ends the open real-time batches. Returns False if there are none, or they were not committed in time."""
+        commits = {lane: lane.last_commit() for lane in self._lanes if lane.is_realtime and lane.failure() is None}
+        if not commits:
+            return False
+        waking = probe_sender(self._config)
+        return end_batches(spark, waking, lambda: all(lane.last_commit() != before for lane, before in commits.items()))
 
     def _watch(self, stop: threading.Event) -> None:
         looked_at, followed_at = time.monotonic(), float("-inf")

@@ -15,15 +15,16 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gateway.config import Config
 from gateway.core.errors import SetupError
 from streaming_jobs.router_job.checkpoint import Offsets, committed_offsets, gaps, in_short, last_commit
+from streaming_jobs.router_job.gate import Gate
 from streaming_jobs.router_job.plan import call_once, read_raw, route
 from streaming_jobs.router_job.plan_check import is_as_planned
 from streaming_jobs.router_job.restarts import Restarts
-from streaming_jobs.router_job.snapshot import ensure_snapshot
+from streaming_jobs.router_job.snapshot import ensure_snapshot, has_snapshot
 from streaming_jobs.router_job.stall import StallDetector
 from streaming_jobs.routing.known_ids import keep_seconds
 from streaming_jobs.spark.kafka_sink import sink_options
@@ -54,13 +55,25 @@ class RawLog(Protocol):
     def ends(self) -> Offsets: ...
 
 
+class Beginning(NamedTuple):
+    """How a lane begins.
+
+    accepts_loss: a gap between checkpoint and log is logged and gone over, once; else it is refused.
+    only_commits: it routes what is there now, commits it, and ends.
+    gate: the first query routes nothing before it is open, and writes nothing into the checkpoint (see `hand_over`).
+    """
+
+    accepts_loss: bool = False
+    only_commits: bool = False
+    gate: Gate | None = None
+
+
 class Lane:
     """A lane has the number of its raw partition.
 
     Args:
         processed: returns the next offset that the worker will take.
-        accepts_loss: a gap between checkpoint and log is logged and gone over, once; else it is refused.
-        only_commits: routes what is there now, commits it, and ends.
+        beginning: raises SetupError with a gate, if the first query would have to write into the checkpoint before.
     """
 
     def __init__(
@@ -71,23 +84,22 @@ class Lane:
         *,
         raw: RawLog,
         processed: Callable[[], int],
-        accepts_loss: bool = False,
-        only_commits: bool = False,
+        beginning: Beginning,
     ) -> None:
         self._config = config
         self._spark = spark
         self._number = number
         self._checkpoint = lane_folder(config, number)
         self._raw, self._processed = raw, processed
-        self._accepts_loss = accepts_loss
-        self._only_commits = only_commits
+        self._accepts_loss = beginning.accepts_loss
+        self._only_commits = beginning.only_commits
         self.name = lane_name(number)
         self.is_realtime = config.router.mode != "microbatch"
         self._stall = StallDetector()
         self._restarts = Restarts()
         self._is_plan_checked = False
         self._is_catching_up = False
-        self.query = self._start()
+        self.query = self._start(gate=beginning.gate)
 
     def stop(self) -> None:
         self.query.stop()
@@ -168,7 +180,7 @@ class Lane:
         """A batch that was planned before, and never done, may end within one: then there are several to go over it."""
         return list(gaps(committed_offsets(self._checkpoint), self._raw.begins(), self._raw.ends()))
 
-    def _start(self, *, catches_up: bool = True) -> StreamingQuery:
+    def _start(self, *, catches_up: bool = True, gate: Gate | None = None) -> StreamingQuery:
         from streaming_jobs.router_job.worker import RoutePass
 
         config = self._config
@@ -178,6 +190,8 @@ class Lane:
         backlog = self._raw.ends().get(self._number, 0) - self._began
         piled_up = self.is_realtime and catches_up and backlog > BACKLOG_RECORDS
         self._is_catching_up = piled_up or self._only_commits
+        if gate is not None and not self._writes_nothing():
+            raise SetupError(f"{self.name} cannot begin while another router has its checkpoint")
         # In a worker of its own: the next query's must read the ids that were carried over meanwhile.
         worker = f"{self._number}-before" if self._only_commits else str(self._number)
         with ThreadPoolExecutor(max_workers=1) as beside:  # it waits: a query finds only a worker that is idle
@@ -186,7 +200,7 @@ class Lane:
             routed = route(
                 read_raw(self._spark, config, self._number, accepts_loss=self._accepts_loss),
                 # Not resolved: a mounted ConfigMap is a link that moves, and what it points to goes away.
-                RoutePass(str(config.path), str(config.state_dir)),
+                RoutePass(str(config.path), str(config.state_dir), gate),
                 worker,
                 keep_seconds(config),
             )
@@ -199,6 +213,14 @@ class Lane:
             raise SetupError(f"{self.name} cannot begin: {in_short(str(refused), self._checkpoint)}") from refused
         self._is_plan_checked = False
         return query
+
+    def _writes_nothing(self) -> bool:
+        """Returns whether a query can begin without writing into a checkpoint that another router has. A lane without a
+        commit is none of that router's."""
+        if self._is_catching_up or self._accepts_loss or not self.is_realtime:
+            return False
+        router = Path(self._config.router.checkpoint)
+        return self.last_commit() is None or has_snapshot(router, self._number, self._began, keep_seconds(self._config))
 
     def _ensure_snapshot(self) -> None:
         router = Path(self._config.router.checkpoint)

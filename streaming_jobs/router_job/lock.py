@@ -3,6 +3,7 @@
 lock       the driver of the router that routes. Whoever waits for it is a standby
 jvm        the JVM of the router that routes: it may live a moment longer than its driver, and writes until then
 standby    a standby that is warm
+leaves, begins, ready    see `hand_over`
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 0.02
 """The interval at which a standby tries: it is part of every hand-over."""
 ROUTES, JVM, STANDS_BY = "lock", "jvm", "standby"
+LEAVES, BEGINS, READY = "leaves", "begins", "ready"
 
 
 class CheckpointLock:
@@ -68,30 +70,42 @@ class CheckpointLock:
         os.close(self._file)
 
 
-def has_warm_standby(checkpoint: Path) -> bool:
-    """Returns whether a standby waits. It looks, and makes nothing."""
-    if not (checkpoint / STANDS_BY).exists():
+def is_held(checkpoint: Path, name: str) -> bool:
+    """Returns whether a driver has this lock. It looks, and makes nothing."""
+    if not (checkpoint / name).exists():
         return False
-    with CheckpointLock(checkpoint, STANDS_BY) as sign:
-        return not sign.take_if_free()
+    with CheckpointLock(checkpoint, name) as lock:
+        return not lock.take_if_free()
+
+
+def is_held_by_jvm(checkpoint: Path, name: str) -> bool:
+    """Returns whether a JVM has this lock, which is of another kind than a driver's."""
+    if not (checkpoint / name).exists():
+        return False
+    with (checkpoint / name).open("r+b") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
 
 
 class JvmLock:
     """A lock of Spark's own process. A router routes nothing before its JVM has it: the one before may live on for a
     moment after its driver was killed, and go on writing."""
 
-    def __init__(self, spark: SparkSession, checkpoint: Path) -> None:
+    def __init__(self, spark: SparkSession, checkpoint: Path, name: str = JVM) -> None:
         jvm: Any = spark._jvm  # noqa: SLF001 - the one way in
-        self._channel = jvm.java.io.RandomAccessFile(str(checkpoint / JVM), "rw").getChannel()
+        self._channel = jvm.java.io.RandomAccessFile(str(checkpoint / name), "rw").getChannel()
 
     def wait(self, stop: threading.Event) -> bool:
         """Waits until no other JVM has it. Returns False if stopped before."""
-        return _wait(self._take_if_free, stop)
+        return _wait(self.take_if_free, stop)
 
     def release(self) -> None:
         self._lock.release()
 
-    def _take_if_free(self) -> bool:
+    def take_if_free(self) -> bool:
         self._lock = self._channel.tryLock()
         return self._lock is not None
 

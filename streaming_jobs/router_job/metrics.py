@@ -23,7 +23,7 @@ from gateway.core.reasons import Reason, Stage
 from gateway.protocols import protocols as spoken
 from streaming_jobs.router_job.checkpoint import last_commit, last_commit_time
 from streaming_jobs.router_job.counts import KNOWN_IDS, KNOWN_IDS_BYTES, REBUILD_MILLISECONDS, UNCOUNTED, read_all
-from streaming_jobs.router_job.lock import has_warm_standby
+from streaming_jobs.router_job.lock import STANDS_BY, is_held
 from streaming_jobs.router_job.progress import Progress
 from streaming_jobs.routing.collisions import Window, expected
 from streaming_jobs.routing.frame_counters import (
@@ -186,7 +186,7 @@ class RouterMetrics:
 
     def standby(self) -> Mapping[str, bool]:
         """Returns whether there should be a warm standby, and whether there is."""
-        return {"wanted": self._wants_standby, "warm": has_warm_standby(self._checkpoint)}
+        return {"wanted": self._wants_standby, "warm": is_held(self._checkpoint, STANDS_BY)}
 
     def processed(self, partition: int) -> int:
         """Returns the next offset of a partition that its worker will take."""

@@ -30,7 +30,7 @@ def end_batches(
 
     Args:
         waking: gives what puts a record into each raw partition, because a reader looks at the clock only when one
-            comes. It connects first: from when the clock is put ahead until the next start nothing passes.
+            comes. It connects first, so that nothing stands still meanwhile.
         is_done: says whether each lane has committed since.
     """
     if not str(spark.sparkContext.master).startswith("local["):
@@ -53,5 +53,5 @@ def end_batches(
 def _put_clock_ahead(spark: SparkSession) -> None:
     jvm: Any = spark._jvm  # noqa: SLF001 - the one way in
     module = getattr(jvm.org.apache.spark.sql.execution.datasources.v2, "LowLatencyClock$")
-    later = int(time.time() * 1000) + AHEAD_MILLISECONDS
-    getattr(module, "MODULE$").setClock(jvm.org.apache.spark.util.ManualClock(later))
+    clock = getattr(module, "MODULE$")
+    clock.setClock(jvm.org.apache.spark.util.ManualClock(clock.getTimeMillis() + AHEAD_MILLISECONDS))

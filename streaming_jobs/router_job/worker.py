@@ -23,6 +23,7 @@ from gateway.core.clock import now_us
 from gateway.core.event import SECOND_US
 from gateway.kafka.interest_reader import InterestReader
 from streaming_jobs.router_job.counts import KNOWN_IDS, KNOWN_IDS_BYTES, REBUILD_MILLISECONDS, CountFile, path_of
+from streaming_jobs.router_job.gate import Gate
 from streaming_jobs.router_job.ordered_pass import OrderedPass
 from streaming_jobs.router_job.plan import PlainRow
 from streaming_jobs.routing.frame_router import FrameRouter
@@ -48,12 +49,20 @@ class Worker:
 
     def route(self, value: bytes, partition: int, offset: int) -> PlainRow:
         """Routes a record."""
-        self._end_preparing()
-        self._prepare(partition, offset)
+        self.prepare(partition, offset)
         self._refresh()
         routed = self._pass.route(value, partition, offset, now_us() // SECOND_US)
         self._count(partition, offset)
         return routed.log_seconds, offset, routed.ids, [tuple(out) for out in routed.outs]
+
+    def prepare(self, partition: int, offset: int) -> None:
+        """Reads the memory of this place, if it is not there."""
+        self._end_preparing()
+        self._prepare(partition, offset)
+
+    def forget_place(self) -> None:
+        """Lets the next record read its memory."""
+        self._pass.close()
 
     def begin_to_prepare(self, partition: int, offset: int) -> None:
         """Prepares in a thread for the record at this offset, while Spark starts the query that will bring it."""
@@ -97,14 +106,33 @@ class Worker:
 
 
 class RoutePass:
-    """The row function as Spark ships it: two paths, so no key or setting ever stands in a closure."""
+    """The row function as Spark ships it: paths alone, so no key or setting ever stands in a closure."""
 
-    def __init__(self, config_path: str, state_dir: str | None = None) -> None:
+    def __init__(self, config_path: str, state_dir: str | None = None, gate: Gate | None = None) -> None:
         self._config_path = config_path
         self._state_dir = state_dir
+        self._gate = gate
+        self._outputs_from: int | None = None
 
     def __call__(self, value: bytes, partition: int, offset: int) -> PlainRow:
-        return worker(self._config_path, self._state_dir).route(value, partition, offset)
+        lane = worker(self._config_path, self._state_dir)
+        if self._gate is None:
+            return lane.route(value, partition, offset)
+        if self._outputs_from is None:
+            self._outputs_from = self._pass_gate(self._gate, lane, partition, offset)
+        log_seconds, offset, ids, outs = lane.route(value, partition, offset)
+        if offset < self._outputs_from:
+            return log_seconds, offset, ids, []
+        self._gate = None
+        return log_seconds, offset, ids, outs
+
+    @staticmethod
+    def _pass_gate(gate: Gate, lane: Worker, partition: int, offset: int) -> int:
+        lane.prepare(partition, offset)
+        outputs_from = gate.wait()
+        if gate.reads_again:
+            lane.forget_place()
+        return outputs_from
 
 
 class PreparePass:

@@ -1,9 +1,13 @@
-"""A standby takes over from a router that is ended or killed: nothing is lost or comes twice, and all is in order."""
+"""A standby takes over from a router that is ended or killed: nothing is lost or comes twice, and all is in order.
+
+From one that is ended it takes over lanes that it has begun before, and nothing stands twice in a topic.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,7 @@ from gateway.config import load
 from streaming_jobs.router_job.lock import ROUTES
 from tests.integration.emm_peer import Device
 from tests.integration.mesh import TestMesh, wait_until
+from tests.integration.topic import every_record, header
 
 pytestmark = pytest.mark.integration
 
@@ -48,11 +53,15 @@ def test_a_standby_goes_on_where_the_other_router_ended(tmp_path: Path) -> None:
     device = Device(mesh.ports["devices"]).trusted_by(mesh)
     try:
         device.subscribe("hand.>")
-        for number in (signal.SIGTERM, signal.SIGKILL):
+        for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):
             wait_until(mesh.has_warm_standby, "the other router is warm", WARM_SECONDS)
             publish_across(mesh, device, number)
+            if number == signal.SIGTERM:
+                events = Counter(header(record, "ce_id") for record in every_record(load(mesh.config_file), "events"))
+                assert set(events.values()) == {1}
         assert device.receive(3.0) is None
     finally:
         device.close()
         mesh.stop()
     assert "Traceback" not in mesh.logs()
+    assert mesh.logs().count("the lanes were begun early, and go on") == 2

@@ -15,8 +15,10 @@ from streaming_jobs.router_job.checkpoint import (
     claim,
     committed_offsets,
     in_short,
+    last_commit,
+    take_back,
 )
-from streaming_jobs.router_job.lock import STANDS_BY, CheckpointLock, has_warm_standby
+from streaming_jobs.router_job.lock import STANDS_BY, CheckpointLock, is_held
 
 
 def lane_with(folder: Path, offsets: str, *, batch: int = 3) -> Path:
@@ -70,6 +72,18 @@ def test_a_lane_without_a_commit_is_nowhere(tmp_path: Path) -> None:
     assert committed_offsets(tmp_path) == {}
 
 
+def test_what_was_committed_behind_a_batch_is_taken_back(tmp_path: Path) -> None:
+    lane = lane_with(tmp_path, 'v1\n{}\n{"t.raw":{"0":12}}')
+    for name in ("offsets", "commits"):
+        (lane / name / "4").write_text('v1\n{}\n{"t.raw":{"0":30}}')
+    (lane / "commits" / ".4.crc").write_text("")
+    assert take_back(lane, 3, 0) == 30
+    assert committed_offsets(lane) == {0: 12}
+    assert sorted(file.name for file in lane.rglob("*") if file.is_file()) == [".3.crc", "3", "3"]
+    assert take_back(lane, None, 0) == 12
+    assert last_commit(lane) is None
+
+
 @pytest.mark.parametrize("offsets", ["", "v1\n{}\n{", "v1\n{}\n[1]", 'v1\n{}\n{"t.raw":3}'])
 def test_offsets_that_cannot_be_read_are_refused(tmp_path: Path, offsets: str) -> None:
     lane = lane_with(tmp_path, offsets)
@@ -111,10 +125,10 @@ def test_a_standby_gets_the_lock_when_the_first_router_lets_go_of_it(tmp_path: P
 
 
 def test_a_standby_counts_as_warm_for_as_long_as_it_says_so(tmp_path: Path) -> None:
-    assert not has_warm_standby(tmp_path)
+    assert not is_held(tmp_path, STANDS_BY)
     assert not list(tmp_path.iterdir())
     with CheckpointLock(tmp_path, STANDS_BY) as sign:
-        assert not has_warm_standby(tmp_path)
+        assert not is_held(tmp_path, STANDS_BY)
         assert sign.take_if_free()
-        assert has_warm_standby(tmp_path)
-    assert not has_warm_standby(tmp_path)
+        assert is_held(tmp_path, STANDS_BY)
+    assert not is_held(tmp_path, STANDS_BY)
