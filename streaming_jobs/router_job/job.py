@@ -332,8 +332,10 @@ class Router:
         With a warm standby a commit comes before, from which that one begins its lanes (see `hand_over`). It keeps
         Spark from telling at length that it stops.
         """
-        has_standby = is_held(self._checkpoint, STANDS_BY)
-        if not (has_standby and self._commit(spark)) or wait_for_standby(self._checkpoint):
+        may_commit = True
+        if is_held(self._checkpoint, STANDS_BY) and self._commit(spark):
+            may_commit = wait_for_standby(self._checkpoint)
+        if may_commit:
             self._commit(spark)
         spark.sparkContext.setLogLevel("OFF")
         with ThreadPoolExecutor() as beside:
