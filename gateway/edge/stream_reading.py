@@ -43,6 +43,7 @@ class StreamReading:
         "_expected_seconds",
         "_gate",
         "_go_on",
+        "_had_turn",
         "_has_more",
         "_is_waiting",
         "_loop",
@@ -69,7 +70,7 @@ class StreamReading:
         self._has_more = has_more
         self._go_on = go_on
         self._on_pause = on_pause
-        self._is_waiting = False
+        self._is_waiting = self._had_turn = False
         self._expected_seconds = 0.0
         self.usual_seconds = COSTLY_SECONDS  # until something is known of it
         self.spending = Spending(self._loop.time)
@@ -110,16 +111,20 @@ class StreamReading:
             self._loop.call_later(pause_seconds, self._rate_is_kept)
         elif self._has_more() or (is_filled and self._queue.is_contended):
             self._wait()
+        else:
+            self._had_turn = False
 
     def take_turn(self, expected_seconds: float) -> None:
         """Takes a slice of what was read; else lets the carrier read again."""
         self._is_waiting = False
+        self._had_turn = True
         self._expected_seconds = expected_seconds
         if self._has_more():
             began = time.thread_time()
             self._go_on()
             self.account(time.thread_time() - began, is_filled=False)
         if not self._is_waiting:
+            self._had_turn = True  # whether that was all, the next read tells
             self._gate.release(PauseReason.TURN)
 
     @property
@@ -135,4 +140,4 @@ class StreamReading:
         if not self._is_waiting:
             self._is_waiting = True
             self._gate.hold(PauseReason.TURN)
-            self._queue.wait(self)
+            self._queue.wait(self, again=self._had_turn)

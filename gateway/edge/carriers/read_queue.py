@@ -1,7 +1,10 @@
 """Shares the edge's one thread among streams that have more to be read than can be taken at once.
 
     a read ──► charge(seconds)
-      └─ more of it waits, and so do others ──► wait(stream): not read ──► take_turn(), first come first served
+      └─ more of it waits, and so do others ──► wait(stream): not read ──► take_turn()
+
+Streams that have had a turn, and had more all the same, wait in a row of their own. The two rows are served by turns,
+and each of them first come first served.
 
 Invariants
 1. A stream that has been read to its end is read as soon as something comes. So an honest peer waits for one slice of
@@ -9,6 +12,8 @@ Invariants
 2. Streams that wait get `TURN_SECONDS` in one turn of the loop at most, and `QUEUE_SHARE` of the thread over time. What
    other streams cost comes off it.
 3. While Kafka takes enough, the first of the queue has its turn within `MOST_PAUSE_SECONDS`.
+4. A stream that begins to wait does not wait for all those that send without end. Behind a thousand of them it would
+   wait for seconds, have more by then than one turn takes, and be one of them from then on.
 """
 
 from __future__ import annotations
@@ -46,14 +51,16 @@ class ReadQueue:
     def __init__(self, loop: asyncio.AbstractEventLoop, has_room: Callable[[], bool]) -> None:
         self._loop = loop
         self._has_room = has_room
-        self._waiting: deque[WaitingStream] = deque()
+        self._newcomers: deque[WaitingStream] = deque()
+        self._others: deque[WaitingStream] = deque()
+        self._is_turn_of_others = False
         self._credit = TURN_SECONDS
         self._credited_at = loop.time()
         self._turn_seconds = 0.0
         self._is_turn_open = self._is_due = False
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._newcomers) + len(self._others)
 
     @property
     def is_crowded(self) -> bool:
@@ -63,7 +70,7 @@ class ReadQueue:
     @property
     def is_contended(self) -> bool:
         """True if a stream with more to be read has to wait: for others, or for Kafka."""
-        return bool(self._waiting) or self.is_crowded or not self._has_room()
+        return len(self) > 0 or self.is_crowded or not self._has_room()
 
     def charge(self, seconds: float, expected_seconds: float = 0.0) -> None:
         """Notes what a read has taken. `expected_seconds` were charged when the stream had its turn."""
@@ -73,9 +80,9 @@ class ReadQueue:
         self._turn_seconds += seconds
         self._credit = max(self._credit + expected_seconds - seconds, -MOST_PAUSE_SECONDS * QUEUE_SHARE)
 
-    def wait(self, stream: WaitingStream) -> None:
-        """Puts a stream that is not read meanwhile at the end of the queue."""
-        self._waiting.append(stream)
+    def wait(self, stream: WaitingStream, *, again: bool) -> None:
+        """Lets a stream wait, which is not read meanwhile. `again`: it has had a turn, and was not read to its end."""
+        (self._others if again else self._newcomers).append(stream)
         if not self._is_due:
             self._schedule()
 
@@ -98,12 +105,17 @@ class ReadQueue:
         now = self._loop.time()
         self._credit = min(self._credit + (now - self._credited_at) * QUEUE_SHARE, TURN_SECONDS)
         self._credited_at = now
-        for _ in range(len(self._waiting)):
+        for _ in range(len(self)):
             if self._credit <= 0 or not self._has_room():
                 break
-            stream = self._waiting.popleft()
+            stream = self._next()
             seconds = max(stream.usual_seconds, LEAST_TURN_SECONDS)
             self._credit -= seconds
             stream.take_turn(seconds)
-        if self._waiting and not self._is_due:
+        if len(self) and not self._is_due:
             self._schedule()
+
+    def _next(self) -> WaitingStream:
+        self._is_turn_of_others = not self._is_turn_of_others
+        rows = (self._others, self._newcomers) if self._is_turn_of_others else (self._newcomers, self._others)
+        return next(row for row in rows if row).popleft()

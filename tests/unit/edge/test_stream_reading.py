@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+import pytest
+
 from gateway.config import Limits
 from gateway.edge.carriers.read_control import FIRST_READ_BYTES, LEAST_READ_BYTES, READ_BYTES, ReadGate
 from gateway.edge.carriers.read_queue import TURN_SECONDS, ReadQueue
@@ -106,6 +108,20 @@ async def test_a_stream_waits_once_until_it_has_its_turn() -> None:
     reader.reads(PING, is_filled=True)
     reader.reads(PING, is_filled=True)
     assert len(reader.queue) == 1
+
+
+async def test_a_stream_is_a_newcomer_again_once_it_was_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, waits = Reader(), []
+    monkeypatch.setattr(ReadQueue, "wait", lambda *_, again: waits.append(again))
+    reader.others_take(TURN_SECONDS * 2)
+    reader.reads(PING, is_filled=True)  # not known yet, and so left for later
+    reader.reading.take_turn(0.0)
+    reader.reads(PING, is_filled=True)
+    reader.reading.take_turn(0.0)
+    assert waits == [False, True]
+    reader.reads(PING, is_filled=False)
+    reader.reads(PING, is_filled=True)
+    assert waits == [False, True, False]
 
 
 async def test_a_slice_holds_as_many_frames_as_its_effort_and_the_next_waits() -> None:

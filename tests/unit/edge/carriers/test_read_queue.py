@@ -71,20 +71,41 @@ class Stream:
         self.mesh.queue.charge(max(self.usual_seconds, LEAST_TURN_SECONDS), expected_seconds)
         self.rounds -= 1
         if self.rounds:
-            self.mesh.queue.wait(self)
+            self.mesh.queue.wait(self, again=True)
 
 
-def waiting(mesh: Mesh, *names: str, **stream: Any) -> None:
+def waiting(mesh: Mesh, *names: str, again: bool = False, **stream: Any) -> None:
     for name in names:
-        mesh.queue.wait(Stream(mesh, name, **stream))
+        mesh.queue.wait(Stream(mesh, name, **stream), again=again)
 
 
 def test_streams_have_their_turn_in_the_order_they_came_and_again_after_all_others() -> None:
     mesh = Mesh()
-    waiting(mesh, "a", "b", "c", usual_seconds=TURN_SECONDS / 2, rounds=2)
+    waiting(mesh, "a", "b", "c", again=True, usual_seconds=TURN_SECONDS / 2, rounds=2)
     while len(mesh.queue):
         mesh.loop.turn(0.001)
     assert mesh.served == ["a", "b", "c", "a", "b", "c"]
+
+
+def test_a_newcomer_waits_for_one_other_stream_and_not_for_all_that_have_no_end() -> None:
+    mesh = Mesh()
+    waiting(mesh, *"abcd", usual_seconds=TURN_SECONDS, rounds=9)
+    while len(mesh.served) < 6:
+        mesh.loop.turn(TURN_SECONDS / QUEUE_SHARE)
+    waiting(mesh, "new", usual_seconds=TURN_SECONDS)
+    mesh.loop.turn(TURN_SECONDS / QUEUE_SHARE)
+    mesh.loop.turn(TURN_SECONDS / QUEUE_SHARE)
+    assert "new" in mesh.served[6:8]
+
+
+def test_however_many_newcomers_there_are_every_second_turn_is_the_others() -> None:
+    mesh = Mesh()
+    waiting(mesh, "old", usual_seconds=TURN_SECONDS, rounds=9)
+    mesh.loop.turn(TURN_SECONDS / QUEUE_SHARE)
+    waiting(mesh, *"abcdef", usual_seconds=TURN_SECONDS)
+    while len(mesh.served) < 7:
+        mesh.loop.turn(TURN_SECONDS / QUEUE_SHARE)
+    assert mesh.served.count("old") == 4
 
 
 def test_one_turn_of_the_loop_serves_as_many_as_its_time_is_for_and_one_more_waits() -> None:
