@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-TURN_SECONDS = 0.004
+TURN_SECONDS = 0.002
 """The time for reads in one turn of the loop, after which it is crowded. An honest frame waits for some three turns: to
 be read, to be sent to Kafka, and to be acknowledged."""
 QUEUE_SHARE = 0.7
