@@ -25,14 +25,18 @@ Settings = dict[str, object]
 PORTS = range(15_000, 32_000)
 """Below those that the system gives to outgoing connections: one of them could have a port before its server has."""
 _chance = SystemRandom()  # pytest-randomly begins the other one anew with each test
+_given: set[int] = set()
 
 
 def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
+    """Returns a port that nobody has, and that was not given before: whoever asked may not have it yet."""
     while True:
         port = _chance.choice(PORTS)
         with socket.socket(socket.AF_INET, kind) as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
-            return port
+            if port not in _given:
+                _given.add(port)
+                return port
 
 
 def wait_until(condition: object, what: str, seconds: float = 30.0) -> None:
