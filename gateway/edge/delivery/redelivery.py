@@ -92,9 +92,9 @@ Later = Callable[[float, Callable[[], None]], object]
 
 @dataclass(slots=True)
 class _NodeQueue:
-    """Everything that is owed to one node. `away_until` counts while there is no connection."""
+    """Everything that is owed to one node. `away_since` counts while there is no connection."""
 
-    away_until: float
+    away_since: float
     connection: Receiving | None = None
     waiting: deque[EgressDelivery] = field(default_factory=deque)
     unconfirmed: dict[DeliveryKey, EgressDelivery] = field(default_factory=dict)
@@ -174,7 +174,7 @@ class RedeliveryQueues:
     def _queue_of(self, name: str) -> _NodeQueue:
         queue = self._queues.get(name)
         if queue is None:
-            queue = self._queues[name] = _NodeQueue(self._clock() + self._patience(name))
+            queue = self._queues[name] = _NodeQueue(self._clock())
         return queue
 
     def is_here(self, name: str) -> bool:
@@ -196,7 +196,7 @@ class RedeliveryQueues:
             if connection.ended_by_peer:
                 self._suspect(queue)
             queue.take_back()
-            queue.away_until = self._clock() + connection.terms.redeliver_seconds
+            queue.away_since = self._clock()
 
     def _suspect(self, queue: _NodeQueue) -> None:
         """Something that was open may be what the session ended on."""
@@ -234,7 +234,7 @@ class RedeliveryQueues:
             for partition in [number for number, migration in queue.arrivals.items() if now >= migration.until]:
                 queue.release(partition)
                 self._deliver_soon(queue)
-            if queue.connection is None and now >= queue.away_until:
+            if queue.connection is None and now >= queue.away_since + self._patience(name):
                 self._forget(name, queue)
 
     def _forget(self, name: str, queue: _NodeQueue) -> None:
@@ -287,7 +287,7 @@ class RedeliveryQueues:
         if (connection.source.epoch, connection.source.session) > (session.epoch, session.number):
             return False
         queue.connection = None
-        queue.away_until = self._clock() + connection.terms.redeliver_seconds
+        queue.away_since = self._clock()
         self._later(0.0, connection.abort)
         return True
 

@@ -14,7 +14,7 @@ from gateway.edge.session_terms import SessionTerms
 from gateway.protocols.actions import Delivered, Delivery, Outcome
 from gateway.records.raw_log.frames import FrameSource
 
-NODE, PATIENCE, REDELIVER = "plc-7", 50.0, 30
+NODE, PATIENCE = "plc-7", 50.0
 WAIT = 20.0
 End = tuple[int, str, str]
 
@@ -39,7 +39,7 @@ class FakeSession:
 
     def __post_init__(self) -> None:
         self.source = FrameSource("hsp", "plc", "edge-0", 1, self.number, "192.0.2.1:1", self.node)
-        self.terms = SessionTerms("plc", Limits(queue_bytes=1_000), redeliver_seconds=REDELIVER)
+        self.terms = SessionTerms("plc", Limits(queue_bytes=1_000), redeliver_seconds=int(PATIENCE))
 
     def deliver(self, delivery: Delivery) -> None:
         assert isinstance(delivery, EgressDelivery)
@@ -66,6 +66,7 @@ class Store:
     """The store with a clock that moves only when told; what is to be done soon is done at once, in its order."""
 
     now: float = 100.0
+    patience: float = PATIENCE
     ends: list[End] = field(default_factory=list)
     over: list[str] = field(default_factory=list)
     soon: deque[Callable[[], None]] = field(default_factory=deque)
@@ -76,7 +77,7 @@ class Store:
 
     def __post_init__(self) -> None:
         self.owed = RedeliveryQueues(
-            self._end, lambda _: PATIENCE, lambda: self.now, self._later,
+            self._end, lambda _: self.patience, lambda: self.now, self._later,
             node_bytes=self.node_bytes, total_bytes=self.total_bytes,
         )  # fmt: skip
 

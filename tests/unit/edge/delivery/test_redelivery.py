@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from gateway.edge.delivery.redelivery import DELIVERY_BYTES, MOST_UNCONFIRMED, OWED_TOO_LONG
 from gateway.protocols.actions import Delivered, Outcome
-from tests.unit.edge.delivery.queue_store import PATIENCE, REDELIVER, FakeSession, Store
+from tests.unit.edge.delivery.queue_store import PATIENCE, FakeSession, Store
 
 
 def test_a_node_that_is_there_gets_what_it_is_owed_at_once_and_in_order(store: Store) -> None:
@@ -23,7 +23,7 @@ def test_a_node_that_comes_back_gets_what_it_missed_in_order(store: Store) -> No
     store.closes(store.opens())
     store.owes(3)
     assert len(store.owed) == 3
-    store.waits(REDELIVER - 1)
+    store.waits(PATIENCE - 1)
     assert store.opens().offsets == [0, 1, 2]
 
 
@@ -84,10 +84,20 @@ def test_what_waits_since_too_long_ago_is_given_up_and_what_is_under_way_is_not(
     assert store.opens(away).offsets == [5]
 
 
+def test_what_is_owed_by_a_listener_or_link_that_is_gone_from_the_configuration_ends_at_once() -> None:
+    store, session = Store(), FakeSession()
+    store.owed.opened(session)
+    store.owes()
+    store.owed.closed(session)
+    store.patience = 0.0
+    store.waits(0.1)
+    assert [outcome for _, outcome, _ in store.ends] == ["expired"]
+
+
 def test_a_node_that_does_not_come_back_in_time_is_owed_nothing_more(store: Store) -> None:
     store.closes(store.opens())
     store.owes(2)
-    store.waits(REDELIVER - 0.1)
+    store.waits(PATIENCE - 0.1)
     assert store.ends == []
     store.waits(0.1)
     assert [(offset, outcome) for offset, outcome, _ in store.ends] == [(0, "expired"), (1, "expired")]
