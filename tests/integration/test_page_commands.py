@@ -65,6 +65,7 @@ HAVE_RUN: set[str] = set()
 """A command that stands on two pages, or with several reasons, is run once."""
 
 
+@pytest.mark.usefixtures("prosody")  # else `check` warns of the XMPP server that the mesh dials, and fails
 @pytest.mark.parametrize("path", [path for path in PAGES if to_run(path, on_mesh=True)])
 def test_every_command_of_a_page_works_as_it_is_written(path: str, shell: Shell) -> None:
     faults = []
