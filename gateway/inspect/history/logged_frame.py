@@ -8,6 +8,7 @@ from gateway.core.ids import FramePosition, record_id
 from gateway.core.quantity import quantity
 from gateway.core.reasons import Rejected
 from gateway.inspect.history.topics import History
+from gateway.kafka.records import TopicRecord
 from gateway.records.raw_log.container import decode_record
 from gateway.records.raw_log.frames import RawFrame
 
@@ -32,16 +33,27 @@ def find_frame(history: History, position: FramePosition) -> LoggedFrame:
     record = history.record("raw", position.partition, position.offset)
     if record is None:
         raise NotFoundError(_why_missing(history, position))
-    value = record.value or b""
     try:
-        frames = decode_record(value).frames
+        frames = frames_of(record)
     except Rejected as refused:
         record_name = record_id(position.partition, position.offset)
         raise NotFoundError(f"the raw record {record_name} cannot be read: {refused}") from None
     if position.frame_index >= len(frames):
         held = quantity(len(frames), "frame")
         raise NotFoundError(f"{position.event_id}: its raw record holds {held}, counted from 0")
-    return LoggedFrame(position, frames[position.frame_index], record.logged_at, len(value), len(frames))
+    return frames[position.frame_index]
+
+
+def frames_of(record: TopicRecord) -> list[LoggedFrame]:
+    """Returns the frames of a record of the raw log. Raises Rejected."""
+    value = record.value or b""
+    frames = decode_record(value).frames
+    return [
+        LoggedFrame(
+            FramePosition(record.partition, record.offset, index), raw, record.logged_at, len(value), len(frames)
+        )
+        for index, raw in enumerate(frames)
+    ]
 
 
 def _why_missing(history: History, position: FramePosition) -> str:

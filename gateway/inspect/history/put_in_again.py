@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
-from gateway.core.ids import FramePosition
 from gateway.core.reasons import Rejected
-from gateway.inspect.history.logged_frame import LoggedFrame
+from gateway.inspect.history.logged_frame import LoggedFrame, frames_of
 from gateway.inspect.history.span import Span
 from gateway.inspect.history.topics import History
-from gateway.kafka.records import TopicRecord
-from gateway.records.raw_log.container import decode_record
 
 
 def put_in_again(history: History, first: LoggedFrame, seconds: float) -> Iterator[LoggedFrame]:
@@ -23,16 +21,9 @@ def put_in_again(history: History, first: LoggedFrame, seconds: float) -> Iterat
         if time.monotonic() > deadline:
             return
         if id_bytes in (record.value or b""):  # decodes hardly any other record
-            yield from _frames_of(record, place.event_id)
+            with suppress(Rejected):
+                yield from (again for again in frames_of(record) if _is_again(again, place.event_id))
 
 
-def _frames_of(record: TopicRecord, event_id: str) -> Iterator[LoggedFrame]:
-    value = record.value or b""
-    try:
-        frames = decode_record(value).frames
-    except Rejected:
-        return
-    for index, raw in enumerate(frames):
-        if raw.again is not None and raw.again.event_id == event_id:
-            position = FramePosition(record.partition, record.offset, index)
-            yield LoggedFrame(position, raw, record.logged_at, len(value), len(frames))
+def _is_again(logged: LoggedFrame, event_id: str) -> bool:
+    return logged.raw.again is not None and logged.raw.again.event_id == event_id
