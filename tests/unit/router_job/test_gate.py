@@ -8,31 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from gateway.kafka.interest_reader import InterestReader
 from gateway.records.raw_log.container import ContainerBuilder
 from streaming_jobs.router_job.gate import Gate
 from streaming_jobs.router_job.id_log import ids_folder
 from streaming_jobs.router_job.plan import PlainRow
-from streaming_jobs.router_job.snapshot import SnapshotWriter
 from streaming_jobs.router_job.worker import RoutePass, Worker, worker
 from streaming_jobs.routing.output_records import OutputRecord
 from streaming_jobs.routing.record_outputs import RoutedRecord
 from tests.integration.mesh import wait_until
+from tests.unit.router_job.lane_place import OFFSET, PARTITION, begun_lane
 
 RECORD = ContainerBuilder("edge-0", 1).build()
-PARTITION, OFFSET = 1, 10
-OUT = OutputRecord("t.events", 0, b"key", b"value")
 
 
 @pytest.fixture
 def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "meshgate.yaml").write_text("mesh: demo")
-    (tmp_path / "keys.yaml").write_text("nodes: {}")
-    monkeypatch.setattr(InterestReader, "catch_up", lambda _reader, _table: None)
-    checkpoint = tmp_path / "state" / "router"
-    SnapshotWriter(str(checkpoint), PARTITION, OFFSET)([])
-    (checkpoint / "counts").mkdir()
-    return checkpoint
+    return begun_lane(tmp_path, monkeypatch)
+
+
+OUT = OutputRecord("t.events", 0, b"key", b"value")
 
 
 def lane_worker(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> Worker:

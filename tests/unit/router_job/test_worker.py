@@ -8,25 +8,17 @@ from pathlib import Path
 import pytest
 
 from gateway.core.clock import now_us
-from gateway.kafka.interest_reader import InterestReader
 from gateway.records.raw_log.container import ContainerBuilder
 from streaming_jobs.router_job.id_log import NoMemory, ids_folder
-from streaming_jobs.router_job.snapshot import SnapshotWriter
 from streaming_jobs.router_job.worker import PreparePass, RoutePass, Worker, worker
+from tests.unit.router_job.lane_place import OFFSET, PARTITION, begun_lane
 
 RECORD = ContainerBuilder("edge-0", 1).build()
-PARTITION, OFFSET = 1, 10
 
 
 @pytest.fixture
 def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "meshgate.yaml").write_text("mesh: demo")
-    (tmp_path / "keys.yaml").write_text("nodes: {}")
-    monkeypatch.setattr(InterestReader, "catch_up", lambda _reader, _table: None)
-    checkpoint = tmp_path / "state" / "router"
-    SnapshotWriter(str(checkpoint), PARTITION, OFFSET)([])
-    (checkpoint / "counts").mkdir()
-    return checkpoint
+    return begun_lane(tmp_path, monkeypatch)
 
 
 def begun(checkpoint: Path) -> Worker:
