@@ -27,7 +27,7 @@ class Gate:
         path.touch()
 
     def open(self, outputs_from: int) -> None:
-        """Lets the worker route. What records before this offset give has been written: it is left out."""
+        """Lets the worker route. Outputs of records before this offset are left out: they have been written."""
         fresh = self._path.with_suffix(".new")
         fresh.write_text(str(outputs_from))
         fresh.replace(self._path)

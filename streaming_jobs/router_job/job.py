@@ -7,12 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 from prometheus_client import CollectorRegistry
 
@@ -22,7 +21,6 @@ from gateway.config.effective import redacted
 from gateway.core.errors import SetupError
 from gateway.core.quantity import quantity
 from gateway.kafka.topics import ensure_topics
-from gateway.local.class_archive import wait_for_rest
 from gateway.observability.management import Checks, Management
 from gateway.observability.spans import check_spans
 from streaming_jobs.router_job.checkpoint import claim
@@ -45,6 +43,7 @@ from streaming_jobs.router_job.observer import Observer
 from streaming_jobs.router_job.orderly_stop import end_batches
 from streaming_jobs.router_job.probes import probe_sender
 from streaming_jobs.router_job.progress import ProgressListener
+from streaming_jobs.router_job.raw_bounds import RawBounds
 from streaming_jobs.router_job.rehearsal import rehearse
 from streaming_jobs.router_job.snapshot import (
     begun_lanes,
@@ -54,9 +53,9 @@ from streaming_jobs.router_job.snapshot import (
     must_carry_over,
 )
 from streaming_jobs.routing.known_ids import keep_seconds
-from streaming_jobs.spark.exercise import exercise
+from streaming_jobs.spark.exercise import archive_at_rest
 from streaming_jobs.spark.self_test import self_test
-from streaming_jobs.spark.session import archive_classes, lists_classes, start_spark, stop_spark
+from streaming_jobs.spark.session import lists_classes, start_spark, stop_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,8 +78,6 @@ LOOK_SECONDS = 1.0
 """The interval at which Spark is asked about its queries, if it does not report by itself that one has ended."""
 FOLLOW_SECONDS = 5.0
 """The interval at which Kafka is asked how far each lane is."""
-ASK_MILLISECONDS = 5_000
-"""The time for an answer of Kafka's; meanwhile nothing else is looked at."""
 
 
 def local_master(config: Config) -> str:
@@ -234,7 +231,7 @@ class Router:
             log.info("router is ready: %s, %s", quantity(len(self._lanes), "lane"), self._config.router.mode)
             self._on_running()
             if self._has_spare_core and lists_classes():
-                threading.Thread(target=self._archive_classes, args=(spark, stop), name="archive", daemon=True).start()
+                threading.Thread(target=archive_at_rest, args=(spark, stop), name="archive", daemon=True).start()
             self._watch(stop)
             if self._shares_management:
                 management.stop()
@@ -256,14 +253,6 @@ class Router:
         self_test(spark)
         spark.streams.addListener(ProgressListener(self._metrics.committed, self._has_ended.set))
         return spark
-
-    def _archive_classes(self, spark: SparkSession, stop: threading.Event) -> None:
-        """Writes what the next start will load, while nobody needs the cores."""
-        if not wait_for_rest(stop):
-            return
-        warm_up(spark)
-        if archive_classes():
-            log.info("the class archive is written: the next start is faster")
 
     def _folders(self) -> list[Path]:
         return [lane_folder(self._config, number) for number in range(self._config.lanes)]
@@ -400,41 +389,3 @@ class Router:
             return {"queries": "not started yet"}
         dead = [lane.name for lane in self._lanes if lane.failure() is not None]
         return {"queries": f"ended: {', '.join(dead)}"} if dead else {}
-
-
-class RawBounds:
-    """Knows where the raw log begins and ends, by partition. Raises KafkaError while Kafka is away.
-
-    It connects when it is first asked. Any thread may ask.
-    """
-
-    def __init__(self, config: Config) -> None:
-        self._lock = threading.Lock()
-        self._settings = config.kafka.client_settings()
-        raw = config.topic("raw")
-        self._partitions = [TopicPartition(raw, number) for number in range(config.kafka.topic("raw").partitions)]
-
-    @cached_property
-    def _consumer(self) -> KafkaConsumer:
-        return KafkaConsumer(**self._settings, enable_auto_commit=False)
-
-    def begins(self) -> dict[int, int]:
-        with self._lock:
-            begins = self._consumer.beginning_offsets(self._partitions, timeout_ms=ASK_MILLISECONDS)
-        return {partition.partition: begin for partition, begin in begins.items()}
-
-    def ends(self) -> dict[int, int]:
-        with self._lock:
-            ends = self._consumer.end_offsets(self._partitions, timeout_ms=ASK_MILLISECONDS)
-        return {partition.partition: end for partition, end in ends.items()}
-
-
-def warm_up(spark: SparkSession) -> None:
-    """Runs what a query loads and compiles on its first run, before that time matters.
-
-    It is no fault if that fails: Spark may be ending, or its executors not see the driver's temporary files.
-    """
-    try:
-        exercise(spark)
-    except Exception as failed:
-        log.info("not warmed up: %s", type(failed).__name__)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - its name everywhere
 
+from gateway.local.class_archive import wait_for_rest
+from streaming_jobs.spark.session import archive_classes
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import SparkSession
+
+
+log = logging.getLogger(__name__)
 
 
 def exercise(spark: SparkSession) -> None:
@@ -29,6 +37,18 @@ def exercise(spark: SparkSession) -> None:
         writer.trigger(availableNow=True).start().awaitTermination()
         state = spark.read.format("statestore").load(folder).select("key.timestamp", "key.value").coalesce(1)
         state.sortWithinPartitions("timestamp").foreachPartition(Count(folder))
+
+
+def archive_at_rest(spark: SparkSession, stop: threading.Event) -> None:
+    """Writes what the next start will load, while nobody needs the cores."""
+    if not wait_for_rest(stop):
+        return
+    try:
+        exercise(spark)
+    except Exception as failed:  # no fault: Spark may be ending, or its executors not see the driver's files
+        log.info("not warmed up: %s", type(failed).__name__)
+    if archive_classes():
+        log.info("the class archive is written: the next start is faster")
 
 
 class Count:

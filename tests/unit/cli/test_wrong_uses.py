@@ -51,7 +51,7 @@ def test_a_text_that_is_no_utf8_is_told_as_such(folder: Path, verb: tuple[str, .
 
 @pytest.mark.parametrize("verb", ["status", "logs", "down"])
 def test_a_configuration_that_is_not_there_is_no_mesh_that_does_not_run(verb: str) -> None:
-    """Who mistypes the file of a mesh that runs would read that it is down."""
+    """A user who mistypes the file of a mesh that runs would read that it is down."""
     result = run(verb, "-c", "mseh/meshgate.yaml")
     assert (result.exit_code, result.stdout) == (Exit.CONFIG, "")
     assert result.stderr == "meshgate: mseh/meshgate.yaml: cannot read it: no such file\n"

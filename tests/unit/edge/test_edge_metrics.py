@@ -45,7 +45,7 @@ def test_no_label_names_a_peer_or_what_it_said(registry: CollectorRegistry) -> N
 
 
 def test_a_session_that_stands_after_its_transport_is_no_more_counts_nowhere() -> None:
-    """What a lost peer had sent is still taken, its handshake too."""
+    """The edge still takes what a lost peer had sent, its handshake too."""
     registry = CollectorRegistry()
     metrics = EdgeMetrics(configured(listener("apps", "yamp")), registry)
     gauge = ConnectionGauge(metrics.of_name("apps", "yamp"))

@@ -62,7 +62,7 @@ class Lane:
     batch: list[tuple[int, bytes]] = field(default_factory=list)
     passed: dict[int, Passed] = field(default_factory=dict)
     outputs_from: int = 0
-    """What records before this offset give is left out: another router has written it."""
+    """Outputs of records before this offset are left out: another router has written them."""
     written: set[int] = field(default_factory=set)
     """The offsets of the records whose outputs have been written."""
     workers: list[OrderedPass] = field(default_factory=list)
